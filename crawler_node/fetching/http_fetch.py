@@ -281,14 +281,19 @@ def _conditions(validators: Validators) -> list[Header]:
 def _wishes(task: _FetchTask, target: FetchTarget) -> list[Header]:
     """Accept, the policy's further headers, and Referer: what the site's own origin is asked with."""
     policy, everything = task.policy, (b"Accept", b"*/*")
-    if target.origin != FetchTarget.of(task.uri).origin:
-        return [everything]  # a robots.txt was redirected to another origin
+    if _is_elsewhere(task, target):
+        return [everything]
     headers = list(policy.headers)
     if all(name.lower() != b"accept" for name, _ in headers):
         headers.insert(0, everything)
     if policy.referer and _may_tell(task.via, target):
         headers.append((b"Referer", task.via.encode("ascii")))
     return headers
+
+
+def _is_elsewhere(task: _FetchTask, target: FetchTarget) -> bool:
+    """Whether a robots.txt was redirected to another origin, which must get nothing that is for the first."""
+    return task.is_robots and target.origin != FetchTarget.of(task.uri).origin
 
 
 def _may_tell(via: str, target: FetchTarget) -> bool:
@@ -335,8 +340,8 @@ def _may_keep(policy: FetchPolicy) -> bool:
 def _credentials(fetch: FetchResult, task: _FetchTask) -> bytes | None:
     """The credentials for a 401; None if its challenge is not understood, or comes from another origin."""
     target = FetchTarget.of(fetch.uri)
-    if target.origin != FetchTarget.of(task.uri).origin:
-        return None  # a robots.txt was redirected to another origin
+    if _is_elsewhere(task, target):
+        return None
     challenges = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
     return authorization(challenges, task.policy.user, task.policy.password, target.path)
 

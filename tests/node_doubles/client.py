@@ -43,7 +43,7 @@ class FakeClient:
     gate: threading.Event = field(default_factory=threading.Event)
     """While it is cleared, calls wait."""
     versions: tuple[bytes, bytes] = b"", b""
-    """Of the scope that judges candidates, and of the memory of what was seen."""
+    """The scope_version and the seen_version that its verdicts have."""
     waiting: int = 0
     """Calls that wait at the gate; they come from one thread."""
 

@@ -295,7 +295,7 @@ def test_a_refused_link_is_offered_again_under_another_scope_or_by_another_path(
     assert refused_twice(rig, verdict, first, first | other)
 
 
-def test_what_one_scope_has_refused_is_forgotten_with_the_next(rig: Rig) -> None:
+def test_a_new_scope_clears_the_links_that_the_old_one_refused(rig: Rig) -> None:
     rig.client.on_schedule = lambda crawl, candidates: [VERDICT_OUT_OF_SCOPE] * len(candidates)
     for uri, link, scope in ("a", "1", b"1"), ("b", "2", b"2"), ("c", "1", b"2"), ("d", "1", b"2"):
         rig.client.versions = scope, b"seen"

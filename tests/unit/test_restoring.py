@@ -454,7 +454,7 @@ def test_a_recrawl_goes_on_with_its_counts() -> None:
     assert shell.count("two", "revisit_count") == shell.count("two", "revisited_count") == 3
 
 
-def test_what_was_asked_before_the_copy_does_not_hide_the_scope_of_the_checkpoint() -> None:
+def test_a_launch_from_a_checkpoint_drops_the_scope_that_was_cached_before_the_copy() -> None:
     shell = half_done()
     shell.create("second", PLAIN)
     link = candidate("http://beta.example/x", path="L", source="http://alpha.example/")

@@ -69,7 +69,9 @@ def test_links_leave_the_version_as_it_is() -> None:
     ],
     ids=["seed", "redirect of a seed", "settings", "start"],
 )
-def test_what_may_change_the_scope_changes_its_version(change: Callable[[Shell], object]) -> None:
+def test_seeds_redirects_settings_and_starts_change_the_version_of_the_scope(
+    change: Callable[[Shell], object],
+) -> None:
     shell = crawling("crawl")
     before = version(shell)
     change(shell)
@@ -89,7 +91,7 @@ def test_what_may_change_the_scope_changes_its_version(change: Callable[[Shell],
     ],
     ids=["seed", "forgotten", "forgotten by a job", "start"],
 )
-def test_what_makes_seen_links_new_changes_the_version_of_the_memory(
+def test_forgetting_and_starts_change_the_version_of_the_memory(
     change: Callable[[Shell], object], changes: bool
 ) -> None:
     shell = crawling("crawl")
