@@ -1,19 +1,17 @@
 """Sites without an end, for benchmarks: `python -m benchmarks.endless_sites CA_FILE HOSTS NEW`.
 
 Each page of 38 KiB has 169 references: a menu and pictures that all pages have, links to the NEW pages that
-no page before it has, and links to pages before it. Pages are numbered as a crawl by hops meets them.
-Connections are kept, unless a request says `Connection: close`. Writes the certificate of its authority, and
-prints its ports on 127.0.0.1: that of http and that of https. Ends when standard input does.
+no page before it has, and links to pages before it. Pages are numbered as a crawl by hops meets them. Writes
+the certificate of its authority, and prints its ports on 127.0.0.1: that of http and that of https. Ends when
+standard input does. See `serving`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import ssl
 import sys
-import threading
 from functools import cache
 from html import escape
 from html.parser import HTMLParser
@@ -21,6 +19,7 @@ from pathlib import Path
 from zlib import crc32
 
 import trustme
+from benchmarks.serving import end_with_stdin, serve
 
 from practice_web.practice import PAGES
 
@@ -136,48 +135,15 @@ class _Words(HTMLParser):
         self.words += data.split()
 
 
-class _Connection(asyncio.Protocol):
-    def __init__(self, sites: Sites) -> None:
-        self._sites = sites
-        self._received = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        while b"\r\n\r\n" in self._received:
-            head, _, self._received = self._received.partition(b"\r\n\r\n")
-            path = head.split(b" ", 2)[1].decode()
-            lower = head.lower()
-            host = lower.partition(b"\r\nhost:")[2].partition(b"\r\n")[0].strip().partition(b":")[0].decode()
-            self._transport.write(self._sites.at(host, path))
-            if b"connection: close" in lower:
-                self._transport.close()
-
-
 async def _serve(ca_file: Path, hosts: int, new: int) -> None:
     sites = Sites(new)
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(ca_file))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*map(host_name, range(hosts))).configure_cert(context)
-    loop = asyncio.get_running_loop()
-    made = [
-        await loop.create_server(lambda: _Connection(sites), "127.0.0.1", 0, ssl=each, backlog=1000)
-        for each in (None, context)
-    ]
-    print(*(each.sockets[0].getsockname()[1] for each in made), flush=True)
-    await asyncio.Event().wait()
-
-
-def _end_with_stdin() -> None:
-    while os.read(0, 4096):
-        pass
-    os._exit(0)
+    await serve(lambda host, path: sites.at(host.decode(), path.decode()), None, context)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    end_with_stdin()
     asyncio.run(_serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
