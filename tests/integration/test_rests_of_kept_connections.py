@@ -1,37 +1,20 @@
 """A host's rests by its own count, while two nodes with kept connections fetch it for two crawls."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from frontier_harness.calls import spec
+from frontier_harness.nodes import node_of
 from frontier_harness.process import ServerProcess
 from frontier_harness.small_site import small_site
-from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.crawl_pb2 import CRAWL_STATE_FINISHED
 
 PAGES = 5
 CRAWLS = ("one", "two")
 ANSWER_S = 0.02
-
-
-@contextmanager
-def node_of(frontier: ServerProcess, folder: Path, name: str) -> Iterator[None]:
-    command = (
-        *(sys.executable, "-m", "crawler_node", "--frontier", frontier.address, "--name", name),
-        *("--toes", "6", "--processes", "2", "--pages", str(folder / name)),
-    )
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize(("robots", "rest_s"), [("", 0.2), ("User-agent: *\nCrawl-delay: 0.4\n", 0.4)])
@@ -45,7 +28,8 @@ def test_a_host_rests_between_the_requests_of_all_nodes_and_crawls(
             site.robots["127.0.0.1"] = robots
         frontier = stack.enter_context(ServerProcess(tmp_path / "data"))
         for name in ("a", "b"):
-            stack.enter_context(node_of(frontier, tmp_path, name))
+            options = "--name", name, "--toes", "6", "--processes", "2", "--pages", str(tmp_path / name)
+            stack.enter_context(node_of(frontier, *options))
         for crawl in CRAWLS:
             frontier.stubs.launch(crawl, site.url(), of=spec(min_delay_s=0.2))
         for crawl in CRAWLS:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +9,10 @@ from pathlib import Path
 import pytest
 from frontier_harness.calls import spec
 from frontier_harness.embedded import BRISK, Run, children_of
+from frontier_harness.nodes import node_of
 from frontier_harness.process import ServerProcess
 from frontier_harness.session_site import Request, Rule, SessionSite
 from frontier_harness.small_site import serving
-from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.crawl_pb2 import CRAWL_STATE_FINISHED, FetchSpec
 
@@ -105,24 +103,11 @@ def test_two_crawls_of_a_host_have_cookies_of_their_own(tmp_path: Path) -> None:
         request.sets.append(f"sid={sid}; Path=/")
         return request.path == "/" or request.cookies == {"sid": sid}
 
-    with session_site(own) as site, ServerProcess(tmp_path / "data") as frontier, node_of(frontier, tmp_path):
+    node = "--toes", "4", "--processes", "2", "--pages", str(tmp_path / "pages")
+    with session_site(own) as site, ServerProcess(tmp_path / "data") as frontier, node_of(frontier, *node):
         for crawl in ("one", "two"):
             own_agent = FetchSpec(cookies=True, product_token=crawl)
             frontier.stubs.launch(crawl, site.url, of=spec(fetch=own_agent))
         for crawl in ("one", "two"):
             frontier.stubs.until(crawl, CRAWL_STATE_FINISHED)
     assert (len(given), site.refused, site.asked.total()) == (2, [], 2 * (PAGES + 1))
-
-
-@contextmanager
-def node_of(frontier: ServerProcess, directory: Path) -> Iterator[None]:
-    command = (
-        *(sys.executable, "-m", "crawler_node", "--frontier", frontier.address),
-        *("--toes", "4", "--processes", "2", "--pages", str(directory / "pages")),
-    )
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
