@@ -17,18 +17,25 @@ MOVED, OTHER = "moved.test", "other.test"
 PAGES, BEFORE = 10, 5
 
 
+def linked_pages(site: SmallSite, count: int, link: str, more: str = "") -> list[str]:
+    """Paths of pages that all have a link, and that the home page links to, which begins with `more`."""
+    paths = [f"/page/{number}" for number in range(count)]
+    site.links = dict.fromkeys(paths, f'<a href="{link}">l</a>')
+    site.links["/"] = more + "".join(f'<a href="{path}">p</a>' for path in paths)
+    return paths
+
+
 def spec(tmp_path: Path) -> tuple[str, ...]:
     (tmp_path / "spec.toml").write_text('allowed_addresses = ["loopback"]\n')
     return "--spec", "spec.toml", "--contact", "me@site.test"
 
 
+@pytest.mark.parametrize("pages_after", [0, 4])
 def test_a_link_out_of_scope_is_taken_in_once_a_seed_has_redirected_to_its_host(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path, pages_after: int
 ) -> None:
-    """All pages have that link, so the node stops offering it until then."""
-    paths = [f"/page/{number}" for number in range(PAGES)]
-    site.links = {path: f'<a href="{site.url(OTHER, "/wanted")}">w</a>' for path in paths}
-    site.links["/"] = "".join(f'<a href="{path}">p</a>' for path in paths)
+    """All pages have that link, so the node stops offering it until then. The last one may be under way."""
+    paths = linked_pages(site, BEFORE + 1 + pages_after, site.url(OTHER, "/wanted"))
     site.redirects = {site.url(MOVED, "/moved"): site.url(OTHER, "/home")}
     moves, goes_on = site.hold("/moved"), site.hold(paths[BEFORE])
     run = crawl(site.url(MOVED, "/moved"), *site.resolve((MOVED, OTHER)), *spec(tmp_path))
@@ -39,38 +46,20 @@ def test_a_link_out_of_scope_is_taken_in_once_a_seed_has_redirected_to_its_host(
     goes_on.set()
     code, _, stderr = run.end()
     assert (code, stderr) == (0, "")
-    assert [site.asked[path] for path in paths] == [1] * PAGES
+    assert [site.asked[path] for path in paths] == [1] * len(paths)
     assert dict(site.asked)["/wanted"] == 1
 
 
-def test_a_page_under_way_while_the_scope_grows_has_its_links_taken_in(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    paths = [f"/page/{number}" for number in range(BEFORE + 1)]
-    site.links = {path: f'<a href="{site.url(OTHER, "/wanted")}">w</a>' for path in paths}
-    site.links["/"] = "".join(f'<a href="{path}">p</a>' for path in paths)
-    site.redirects = {site.url(MOVED, "/moved"): site.url(OTHER, "/home")}
-    moves, goes_on = site.hold("/moved"), site.hold(paths[BEFORE])
-    run = crawl(site.url(MOVED, "/moved"), *site.resolve((MOVED, OTHER)), *spec(tmp_path))
-    run.until(lambda: site.asked[paths[BEFORE]])
-    moves.set()
-    run.until(lambda: site.asked["/home"])
-    goes_on.set()
-    assert run.end()[0] == 0
-    assert site.asked["/wanted"] == 1
-
-
 @pytest.mark.undivided("nodes remember for longer what a frontier of several shards has seen")
-def test_a_forgotten_page_is_fetched_again_though_the_scope_changed_when_it_was_met(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+@pytest.mark.parametrize("scope_changes", [False, True])
+def test_a_forgotten_page_is_fetched_again_when_another_page_links_to_it(
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path, scope_changes: bool
 ) -> None:
-    """A page that is held all the time keeps the node's spell of holding leases."""
-    paths = [f"/page/{number}" for number in range(PAGES)]
-    refresh = f'<meta http-equiv="refresh" content="5; url={site.url(OTHER, "/home")}">'
-    site.links = dict.fromkeys(paths, '<a href="/wanted">w</a>')
-    site.links["/"] = f'{refresh}<a href="/wanted">w</a>' + "".join(
-        f'<a href="{path}">p</a>' for path in paths
+    """Also if the scope changed when it was met first. The node holds a lease all the time."""
+    refresh = (
+        f'<meta http-equiv="refresh" content="5; url={site.url(OTHER, "/home")}">' if scope_changes else ""
     )
+    paths = linked_pages(site, PAGES, "/wanted", more=f'{refresh}<a href="/wanted">w</a>')
     held, goes_on = site.hold("/held"), site.hold(paths[BEFORE])
     run = crawl(site.url(MOVED, "/held"), *site.resolve((MOVED, OTHER)), *spec(tmp_path))
     run.until(lambda: site.asked[paths[BEFORE]])
@@ -83,30 +72,11 @@ def test_a_forgotten_page_is_fetched_again_though_the_scope_changed_when_it_was_
     assert site.asked["/wanted"] == 2
 
 
-@pytest.mark.undivided("nodes remember for longer what a frontier of several shards has seen")
-def test_a_forgotten_page_is_fetched_again_when_another_page_links_to_it(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    paths = [f"/page/{number}" for number in range(PAGES)]
-    site.links = dict.fromkeys(paths, '<a href="/wanted">w</a>')
-    site.links["/"] = '<a href="/wanted">w</a>' + "".join(f'<a href="{path}">p</a>' for path in paths)
-    goes_on = site.hold(paths[BEFORE])
-    run = crawl()
-    run.until(lambda: site.asked[paths[BEFORE]])
-    with FrontierClient(frontier_file.find(tmp_path / "it").address) as client:
-        assert client.forget_uris("crawl", [site.url(path="/wanted")]) == 1
-    goes_on.set()
-    assert run.end()[0] == 0
-    assert site.asked["/wanted"] == 2
-
-
 @pytest.mark.undivided("only a frontier of one shard tells the version of a scope")
 def test_a_link_out_of_scope_that_all_pages_have_is_offered_once(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
-    paths = [f"/page/{number}" for number in range(PAGES)]
-    site.links = dict.fromkeys(paths, '<a href="http://elsewhere.test/">e</a>')
-    site.links["/"] = "".join(f'<a href="{path}">p</a>' for path in paths)
+    linked_pages(site, PAGES, "http://elsewhere.test/")
     assert crawl("--toes", "1").end()[0] == 0
     report = report_in(tmp_path)
     assert (report["pages"], report["verdicts"]["OUT_OF_SCOPE"]) == (1 + PAGES, 1)
