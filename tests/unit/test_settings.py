@@ -9,6 +9,7 @@ from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler_node.fetching.fetch import header_of
 from frontier_server.core.rows.errors import InvalidSpec
 from frontier_server.core.rules import cost, precedence, revisit
 from frontier_server.core.spec.settings import (
@@ -521,6 +522,9 @@ def test_a_user_agent_must_tell_whose_it_is(template: str, told: str) -> None:
         (("Accept-Language: de", "From: me@example.org", "X-Mine:y", "Accept: text/html, */*;q=0.1"), None),
         (("Accept-Language: " + "d" * 900,), None),
         (("Accept-Language: " + "d" * 1000,), "[0]"),
+        (("Accept-Language:  de",), None),
+        (("Accept-Language:\tde",), "[0]"),
+        (("Accept-Language: d\te",), "[0]"),
         (("Accept-Language",), "[0]"),
         (("Accept-Language:",), "[0]"),
         (("Accept Language: de",), "[0]"),
@@ -544,6 +548,8 @@ def test_headers_that_nodes_send_themselves_and_impossible_ones_are_refused(
 ) -> None:
     found = problems(replace(GOOD, fetch=FetchSettings(headers=headers)))
     assert list(found) == ([] if at is None else [f"fetch.headers{at}"])
+    if at is None:
+        assert all(map(header_of, headers)), "nodes take them, too"
 
 
 @given(

@@ -40,7 +40,7 @@ _MediaTypes = Annotated[tuple[_MediaType, ...], Items(100, "media types")]
 _RequestHeader = Annotated[
     str,
     Text(
-        r"[!#$%&'*+.^`|~\w-]{1,64}:[ \t]?[!-~](?:[ -~]{0,932}[!-~])?",
+        r"[!#$%&'*+.^`|~\w-]{1,64}: {0,8}[!-~](?:[ -~]{0,925}[!-~])?",
         "a header of at most 1000 characters, such as Accept-Language: de",
     ),
 ]
